@@ -28,14 +28,11 @@ table() {
 	awk -F '\t' -v only=" $only " 'index(only, " " $4 " ")' "$run/figures.tsv" |
 		awk -v table="$1" -f "$lib/tables.awk" -f "$here/compare.awk" -f "$here/study.awk"
 }
-# minutes PHASE...: prints the number of parts of these phases, and the sum of their times
+# minutes [PHASE...]: prints the number of parts of these phases, or of all, and the sum of their times
 minutes() {
-	awk -F '\t' -v phases=" $* " '$5 == "seconds" && index(phases, " " $1 " ") { n++; s += $6 }
+	awk -F '\t' -v phases="$*" '
+		$5 == "seconds" && (phases == "" || index(" " phases " ", " " $1 " ")) { n++; s += $6 }
 		END { printf "%d parts, %d minutes", n, s / 60 }' <"$run/figures.tsv"
-}
-# Prints the sum of the times of all parts in hours.
-hours() {
-	awk -F '\t' '$5 == "seconds" { s += $6 } END { printf "%.1f", s / 3600 }' <"$run/figures.tsv"
 }
 parameters() {
 	rf-init --config "$here/study-delta_net.json" --dry-run | awk '/^parameters/ { print $2 }'
@@ -131,9 +128,10 @@ cat >"$run/report.md.tmp" <<-END
 	## The same learning rate, exploratory
 
 	SFT tried six learning rates and ReFINE three, each with two coefficients, so that a contrast with
-	SFT also compares rates that ReFINE could not choose. Here both have the rate that ReFINE n 8 chose,
-	and both the rate that SFT chose. Differences are from SFT. This comparison was added when six of
-	the twelve seeds were there, and no conclusion depends on it.
+	SFT also compares rates that ReFINE could not choose. In the first table both have the rate that
+	ReFINE n 8 chose, and in the second table both have the rate that SFT chose. Differences are from
+	SFT. This comparison was added after six of the twelve seeds, and no conclusion of PLAN.md depends
+	on it.
 
 	${of[rate]}
 
@@ -169,9 +167,9 @@ cat >"$run/report.md.tmp" <<-END
 	## Appendix: settings
 
 	Each method chose among six settings by exact answers on validation texts, on the mean of seeds
-	$TUNE, which are in no table of results. Methods have their names in study.mk. A method that chose
-	the smallest rate hardly changes the model, and would perhaps choose a smaller one. Its small
-	differences say nothing about larger rates: see the table of settings for these.
+	$TUNE, which are in no table of results. Names of methods are those of study.mk. At the smallest
+	rate a method hardly changes the model, and its small difference is no evidence about larger rates,
+	which are only in the tables of settings.
 
 	${of[chosen]}
 
@@ -195,7 +193,7 @@ cat >"$run/report.md.tmp" <<-END
 	  $(minutes mid); the same learning rate $(minutes rate); post-training
 	  $(minutes post-tune post); test time
 	  $(minutes testtime-tune testtime); ablations $(minutes ablation).
-	  Together $(hours) hours on one core, or half as many with two lanes on two cores.
+	  In all $(minutes); with two lanes on two cores, half of these minutes.
 	- $(made_by rf-grpo)
 	- All figures are in figures.tsv, with one line for each figure of a part.
 

@@ -149,7 +149,7 @@ function rate_sentence(g,    s) {
 # Returns words after a conclusion, if ReFINE n 8 differs from SFT only at different learning rates.
 function rate_words(g) {
 	if (holm[1] < 0.05 && at_rate(g, "sft") > 1 && !beyond() && at_rate(g, "refine-n8") > 1 && !beyond())
-		return ", but no difference is detectable at the same learning rate"
+		return ", but the exploratory comparison at the same learning rate detects no difference"
 	return ""
 }
 
@@ -170,11 +170,11 @@ function sentences(    i, k) {
 		differences("; n 16 - n 8", "refine-n16", "refine-n8", EXACT, "points", POINTS) "."
 	print "- " differences("Controls: random rewards - SFT", "random-n8", "sft", EXACT, "points", \
 		POINTS) differences("; teacher-forced - SFT", "forced", "sft", EXACT, "points", POINTS) "."
-	print "- Nats, ReFINE n 8 - SFT, of words 2 to 4 of the right answers, " \
+	print "- ReFINE n 8 - SFT, in nats for each of the words 2 to 4 of a right answer, " \
 		differences("each model at its best temperature", "refine-n8", "sft", LATER, "nll", NATS) \
-		differences("; of these words for validation questions, at temperature 1", "refine-n8", \
-		"sft", "plain", "nll", NATS) \
-		differences("; of next tokens of text", "refine-n8", "sft", "text.nll", "nll", NATS) "."
+		differences("; the same for validation questions, at temperature 1", "refine-n8", "sft", \
+		"plain", "nll", NATS) \
+		differences("; for each token of text", "refine-n8", "sft", "text.nll", "nll", NATS) "."
 	print "- The published baseline takes a quarter of the optimizer steps, " \
 		differences("SFT as published - SFT", "sft-published", "sft", EXACT, "points", POINTS) \
 		differences("; ReFINE n 8 - SFT as published", "refine-n8", "sft-published", EXACT, \

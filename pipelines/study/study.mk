@@ -124,9 +124,7 @@ ablation-hybrid   = $(call refine,,-n 8,hybrid)
 ablation-edit     = $(call refine,,-n 8,edit)
 
 # Two methods exchange their learning rates.
-RATES           = sft refine-n8
-other-sft       = refine-n8
-other-refine-n8 = sft
+RATES = sft refine-n8
 
 # Post-training and test time: the words of posttrain.mk and testtime.mk for each method.
 POSTS      = sft ntp refine random
@@ -182,7 +180,8 @@ endef
 phase   = MAKEFLAGS= $(MAKE) --no-print-directory -f $(HERE)../$(1) $(call hand_on,COMPUTE) SEED=$(seed) \
           MODEL=$(2) DATA=$(RUN)/data/seed-$(seed)/$(3) RUN=$(4) LEN=$(LEN)
 
-# LAST: the point of adaptation and of the ablations.  FIRST: the point at which methods exchange rates
+# POINTS begins with the one that comes last in pre-training.  LAST: the point of adaptation and of the
+# ablations.  FIRST: the point at which methods exchange rates
 LAST    = $(firstword $(POINTS))
 FIRST   = $(lastword $(POINTS))
 # of PHASE,POINTS,METHODS,SEEDS: the parts
@@ -328,7 +327,7 @@ $(RUN)/mid/%.done: $(call chosen_for,mid) | $(model)
 $(RUN)/rate/%.done: $(RATES:%=$(call chosen_for,mid,%)) | $(model)
 	$(begin)
 	$(call settings,mid,$(method))
-	IFS=_ read -r _ lr _ <$(RUN)/chosen/mid/$(point)/$(other-$(method))
+	IFS=_ read -r _ lr _ <$(RUN)/chosen/mid/$(point)/$(filter-out $(method),$(RATES))
 	$(mid) $(mid-$(method))
 	$(trained)
 $(RUN)/ablation/%.done: $(call chosen_for,mid,refine-n8) | $(model)
