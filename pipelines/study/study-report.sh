@@ -71,6 +71,22 @@ all_chosen() {
 		done
 	done
 }
+# Prints a paragraph on the methods of mid-training that chose their smallest rate, if there are any.
+smallest_chosen() {
+	local point names
+	for point in $POINTS; do
+		names=$(sed -n "s/^- mid-training, $point: //p" <<<"${of[chosen]}" | tr ';' '\n' |
+			awk '/the smallest/ { print $1 }' | paste -s -d ',' | sed 's/,/, /g')
+		[ "$names" ] || continue
+		cat <<-END
+			At the point "$point", these methods chose the smallest of their learning rates:
+			$names.
+			Such a rate hardly changes a model, and a small difference there is no evidence about
+			larger rates. With larger rates, each of these methods had fewer exact answers on
+			validation texts (the tables of settings).
+		END
+	done
+}
 # Prints the words of make study in the form in which they are typed.
 words() { sed -n 's/^\([A-Za-z_]*\)=\(.*\)$/    \1='"'\2'"' \\/p' "$run/words" | shown_lines; }
 
@@ -82,6 +98,7 @@ for name in sentences contrasts secondary mid rate tune post post-tune testtime 
 	of[$name]=$(table $name)
 done
 of[chosen]=$(all_chosen)
+of[smallest]=$(smallest_chosen)
 of[drawing]=$(table drawing | sed 's/^./    &/') # four blanks make a block of code in Markdown
 last=$(<"$here/given-up.md")
 case ${POINTS%% *} in
@@ -100,6 +117,8 @@ cat >"$run/report.md.tmp" <<-END
 
 	pipelines/study/PLAN.md has the questions, the analysis and the reasons, and was committed before the
 	first of these seeds ran.
+
+	${of[smallest]}
 
 	## The primary contrasts
 
@@ -167,9 +186,7 @@ cat >"$run/report.md.tmp" <<-END
 	## Appendix: settings
 
 	Each method chose among six settings by exact answers on validation texts, on the mean of seeds
-	$TUNE, which are in no table of results. Names of methods are those of study.mk. At the smallest
-	rate a method hardly changes the model, and its small difference is no evidence about larger rates,
-	which are only in the tables of settings.
+	$TUNE, which are in no table of results. Names of methods are those of study.mk.
 
 	${of[chosen]}
 

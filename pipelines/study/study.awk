@@ -184,7 +184,7 @@ function sentences(    i, k) {
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
 		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) \
-			sprintf(" (a difference of %.1f points would be found in 80 %% of such studies)",
+			sprintf(" (a difference of %.2f points would be found in 80 %% of such studies)",
 			detectable(0.8, count, 0.05 / contrasts) * deviation[1]) rate_words(group[i])
 	}
 	print "- Conclusion by the plan:" k "."

@@ -305,6 +305,7 @@ exact() {
 	[ "$(grep -cF '| sft | 2 |' run/report.md)" -eq 0 ]
 	grep -qF -e '- mid-training, plateau: refine 2 (the largest), coefficient 0.02; ' run/report.md
 	grep -q '; sft 1 (the smallest); sft-published 2\.$' run/report.md
+	grep -q -x 'sft\.' run/report.md # the methods at the smallest rate
 	# points have their order, and a point without a method has no table
 	[ "$(grep -c '^| early |' run/report.md)" -eq 2 ]
 	grep -E '^\| (plateau|early) \| exact' run/report.md | head -n 2 | cut -d ' ' -f 2 |
