@@ -38,13 +38,21 @@ function beyond() {
 	return n > 1 && half > 0 && (mean > half || -mean > half)
 }
 
-# Returns a number with as many digits as its figure has in tables.
-function show(x, figure) {
-	return sprintf(figure ~ /exact|score/ ? "%.1f" : figure ~ /points|temperature/ ? "%.2f" : "%.4f", x)
+# Returns a number with as many digits as its figure has in tables.  With `width`, half of an interval, it has
+# enough digits for one digit of the width that is not 0, and at most six.
+function show(x, figure, width,    digits) {
+	digits = figure ~ /exact|score/ ? 1 : figure ~ /points|temperature/ ? 2 : 4
+	while (width > 0 && width < 0.5 / 10 ^ digits && digits < 6)
+		digits++
+	return sprintf("%.*f", digits, x)
 }
 
-function signed(x, figure) {
-	return (x < 0 ? "" : "+") show(x, figure)
+# Returns a number as show does, with its sign.  0 has none.
+function signed(x, figure, width,    s) {
+	s = show(x, figure, width)
+	if (s + 0 == 0)
+		return show(0, figure, width)
+	return (x < 0 ? "" : "+") s
 }
 
 # Returns a cell of a table: the mean over seeds, and if there is a base, the difference from it.
@@ -55,9 +63,9 @@ function cell(phase, group, method, base_phase, base, figure,    s) {
 	if (base == "" || (base == method && base_phase == phase) ||
 	    !describe(phase, group, method, base_phase, base, figure))
 		return s " |"
-	s = s " (" signed(mean, figure)
+	s = s " (" signed(mean, figure, half)
 	if (n > 1)
-		s = s " ± " show(half, figure)
+		s = s " ± " show(half, figure, half)
 	return s (beyond() ? " *" : "") ") |"
 }
 

@@ -6,7 +6,7 @@
 # interval without 0.  The interval measures the variation of models, data, questions and draws between seeds;
 # a single seed has no interval.
 #
-#     sentences    the conclusion in sentences
+#     sentences    the conclusions, and the differences that a reader may quote
 #     drawing      the contrasts of exact answers with their intervals
 #     contrasts    the primary contrasts, with p and Holm's correction, and the power that the study had
 #     secondary    the same contrasts in the nats of later words
@@ -15,6 +15,7 @@
 #                  testtime-tune are the learning rates of adaptation
 #     post, testtime, ablation
 #     rate         SFT and ReFINE n 8 at the same learning rate
+#     titles       phase, method, and its name in the tables
 #
 # From the environment: QUESTIONS, the number of questions of a seed; TUNE, the seeds of tuning: settings that
 # not all of them have tried are not printed; POINTS: the order of the points of pre-training, if it is set.
@@ -53,7 +54,7 @@ function test_primary(g, figures,    i, j, part, least, next_one, done, adjusted
 function p_text(x) { return x < 0.001 ? "below 0.001" : sprintf("%.3f", x) }
 
 function interval(i, figure) {
-	return signed(effect[i], figure) " ± " show(width[i], figure)
+	return signed(effect[i], figure, width[i]) " ± " show(width[i], figure, width[i])
 }
 
 # Returns whether a contrast of test_primary is positive, after Holm's correction.
@@ -104,7 +105,8 @@ function conclusion(g,    s) {
 function described(digits, unit) {
 	if (n < 2)
 		return "unknown"
-	return signed(mean, digits) " ± " show(half, digits) unit (beyond() ? "" : " (0 is inside)")
+	return signed(mean, digits, half) " ± " show(half, digits, half) unit \
+		(size(mean) > half ? "" : " (contains 0)")
 }
 
 # Returns the difference of two methods with its interval.
@@ -123,8 +125,8 @@ function differences(title, a, b, figures, digits, unit,    i, s) {
 # Prints the primary contrasts of a group as one sentence.
 function primary_sentence(g,    i, s) {
 	for (i = 1; i <= contrasts; i++)
-		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") " points, p " \
-			p_text(holm[i]) ")"
+		s = s (i > 1 ? "; it " : " ") direction(i) " (" interval(i, "points") " points, " \
+			"Holm's p " p_text(holm[i]) ")"
 	print "- " where[g] ", ReFINE with eight rollouts" s "."
 }
 
@@ -135,31 +137,49 @@ function at_rate(g, method) {
 	return describe("mid", g, "refine-n8", "rate", "sft", EXACT)
 }
 
-# Prints these differences at both rates, if the group has them.
+# Prints the differences that only a rate makes, and those at the same rate, if the group has them.
 function rate_sentence(g,    s) {
 	if (!(("rate", g, "sft") in there))
 		return
+	describe("mid", g, "sft", "rate", "sft", EXACT)
+	s = "SFT at its own learning rate - SFT at the rate of n 8: " described("points", POINTS)
 	at_rate(g, "refine-n8")
-	s = described("points", POINTS)
+	s = s "; ReFINE n 8 - SFT, both at the rate of n 8: " described("points", POINTS)
 	at_rate(g, "sft")
-	print "- Exploratory: at the same learning rate, ReFINE n 8 - SFT " at[g] ": " s \
-		" at the rate that n 8 chose, " described("points", POINTS) " at the rate that SFT chose."
+	print "- Exploratory, " at[g] ": " s ", both at the rate of SFT: " described("points", POINTS) "."
 }
 
-# Returns words after a conclusion, if ReFINE n 8 differs from SFT only at different learning rates.
-function rate_words(g) {
-	if (holm[1] < 0.05 && at_rate(g, "sft") > 1 && !beyond() && at_rate(g, "refine-n8") > 1 && !beyond())
-		return ", but the exploratory comparison at the same learning rate detects no difference"
-	return ""
+# Returns the largest difference in right answers between two methods that a seed has.
+function most_answers(g, a, b,    i, j, k, f, d, most) {
+	k = split(EXACT, f, " ")
+	for (i = 1; i <= seeds; i++) {
+		d = 0
+		for (j = 1; j <= k; j++)
+			d += value["mid", g, a, seed[i], f[j]] - value["mid", g, b, seed[i], f[j]]
+		d = size(d) / k / 100 * ENVIRON["QUESTIONS"]
+		most = d > most ? d : most
+	}
+	return sprintf("%.0f", most)
 }
 
-function sentences(    i, k) {
+# Prints the conclusion for a group.  That for the first group is the confirmatory one.
+function conclusion_sentence(g) {
+	test_primary(g, EXACT)
+	print "- " (g == group[1] ? "Confirmatory" : "Other") " conclusion of the plan, " at[g] ": " \
+		conclusion(g) ". The numbers of right answers of ReFINE n 8 and SFT differ by at most " \
+		most_answers(g, "refine-n8", "sft") " of " ENVIRON["QUESTIONS"] " in a seed, and a true " \
+		"difference of " show(detectable(0.8, count, 0.05 / contrasts) * deviation[1], "points") \
+		" points would be found in 80 % of such studies."
+}
+
+function sentences(    i) {
 	for (i = 1; i <= groups; i++)
 		if (test_primary(group[i], EXACT) < contrasts)
 			return
-	print "- At each point, " count " models were trained by all methods. The methods gave a model the " \
-		"same documents, and the models of a seed answered the same " ENVIRON["QUESTIONS"] \
-		" new questions on facts that they had read."
+	for (i = 1; i <= groups; i++)
+		conclusion_sentence(group[i])
+	for (i = 1; i <= groups; i++)
+		rate_sentence(group[i])
 	for (i = 1; i <= groups; i++) {
 		test_primary(group[i], EXACT)
 		primary_sentence(group[i])
@@ -170,7 +190,8 @@ function sentences(    i, k) {
 		differences("; n 16 - n 8", "refine-n16", "refine-n8", EXACT, "points", POINTS) "."
 	print "- " differences("Controls: random rewards - SFT", "random-n8", "sft", EXACT, "points", \
 		POINTS) differences("; teacher-forced - SFT", "forced", "sft", EXACT, "points", POINTS) "."
-	print "- ReFINE n 8 - SFT, in nats for each of the words 2 to 4 of a right answer, " \
+	print "- Nats, of which fewer are better, ReFINE n 8 - SFT: for each of the words 2 to 4 of a " \
+		"right answer, " \
 		differences("each model at its best temperature", "refine-n8", "sft", LATER, "nll", NATS) \
 		differences("; the same for validation questions, at temperature 1", "refine-n8", "sft", \
 		"plain", "nll", NATS) \
@@ -179,15 +200,6 @@ function sentences(    i, k) {
 		differences("SFT as published - SFT", "sft-published", "sft", EXACT, "points", POINTS) \
 		differences("; ReFINE n 8 - SFT as published", "refine-n8", "sft-published", EXACT, \
 		"points", POINTS) "."
-	for (i = 1; i <= groups; i++)
-		rate_sentence(group[i])
-	for (i = 1; i <= groups; i++) {
-		test_primary(group[i], EXACT)
-		k = k (i > 1 ? "; " : " ") at[group[i]] ", " conclusion(group[i]) \
-			sprintf(" (a difference of %.2f points would be found in 80 %% of such studies)",
-			detectable(0.8, count, 0.05 / contrasts) * deviation[1]) rate_words(group[i])
-	}
-	print "- Conclusion by the plan:" k "."
 }
 
 # Draws the interval of each contrast in exact answers, between -limit and limit.
@@ -233,14 +245,24 @@ function contrast_table(g, figures, digits,    i, part, s, d) {
 		if (p[i] == "")
 			continue
 		printf "| %s | %s | %s | %s | %s | %s |\n", part[3], interval(i, digits),
-			show(deviation[i], digits), p_text(p[i]), p_text(holm[i]),
-			show(d * deviation[i], digits)
+			show(deviation[i], digits, deviation[i]), p_text(p[i]), p_text(holm[i]),
+			show(d * deviation[i], digits, d * deviation[i])
 	}
 	print ""
 }
 
+# Sets title[] for each method of a phase that a list of rows names.
+function set_titles(rows,    i, r, row, of) {
+	r = split(rows, row, ";")
+	for (i = 1; i <= r; i++) {
+		split(row[i], of, /[:=]/)
+		title[of[1], of[2]] = of[3]
+	}
+}
+
 # Prints the settings of a phase in the order of their exact answers, method by method.
-function settings(g, phase, figures,    key, part, s, wanted, lines, order) {
+function settings(g, phase, figures,    key, part, s, wanted, lines, order, of) {
+	of = phase == "tune" ? "mid" : substr(phase, 1, index(phase, "-") - 1)
 	wanted = split(ENVIRON["TUNE"], part, " ")
 	order = "LC_ALL=C sort -t '|' -k 2,2 -k 5,5nr"
 	for (key in there) {
@@ -254,7 +276,8 @@ function settings(g, phase, figures,    key, part, s, wanted, lines, order) {
 		}
 		split(part[3], s, "_")
 		if (describe(phase, g, part[3], "", "", figures) >= wanted && n)
-			printf "| %s | %s | %s | %.2f |\n", s[1], s[2], s[3] == "0" ? "" : s[3], mean | order
+			printf "| %s | %s | %s | %.2f |\n", title[of, s[1]], s[2], s[3] == "0" ? "" : s[3],
+				mean | order
 	}
 	if (lines) {
 		close(order)
@@ -308,6 +331,7 @@ BEGIN {
 		"post:refine=nested ReFINE, n 8;post:random=random rewards, n 8"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE, n 8;" \
 		"testtime:random=random rewards, n 8"
+	set_titles(POSTS ";" TESTS ";" METHODS) # POSTS has another name for ReFINE n 8
 	ANSWERS = "answers.score=answers, %;answers.nll=answers, nats"
 }
 
@@ -316,6 +340,11 @@ END {
 		sentences()
 	if (table == "drawing")
 		drawing()
+	if (table == "titles")
+		for (key in title) {
+			split(key, part, SUBSEP)
+			print part[1] "\t" part[2] "\t" title[key]
+		}
 	for (i = 1; i <= groups; i++) {
 		g = group[i]
 		if (table == "contrasts") {
