@@ -13,7 +13,7 @@
 # make posttrain, make testtime
 #                     run the other two phases on questions about that text: pipelines/demo/demo-phases.mk
 # make study          tests whether ReFINE makes a model better: small models, controls, twelve seeds:
-#                     pipelines/study/study.mk, which keeps the figures of a run that took 14 hours
+#                     pipelines/study/study.mk, which keeps the figures of a run that took 16 hours
 #                         QUICK=1: only test that the study works, in some minutes instead of hours
 # make check          builds and runs all tests; takes about six minutes on two cores
 #                         TESTS=t/x.bats: only these files; DEVICE=cuda: on a GPU; ISA=x86_64: as on an older

@@ -112,12 +112,12 @@ cat >"$run/report.md.tmp" <<-END
 	This study asks whether a small DeltaNet recalls more facts after ReFINE than after next-token
 	training (SFT) on the same documents. A fact is a line such as "gate loop means join last hash
 	term.", and a document has 8, 16 or 32 of them. A question asks for the meaning, and an answer is
-	exact if each of its words is the most probable one. All methods train the same models: one for each
-	of $(wc -w <<<"$SEEDS") seeds after a long pre-training ("plateau"), which gives the confirmatory
+	exact if each of its words is the most probable one. All methods train the same models, two for each
+	of $(wc -w <<<"$SEEDS") seeds: one after a long pre-training ("plateau"), which gives the confirmatory
 	answer, and one after a short pre-training ("early"). All models of a seed answer the same
 	$QUESTIONS new questions.
 
-	Differences in exact answers, in points of percent, with 95 % intervals without a correction. O is
+	Differences in exact answers, in percentage points, with 95 % intervals without a correction. O is
 	the mean, and | is 0. A positive difference is in favour of the method that is named first. n is the
 	number of rollouts at a position; "The methods" below explains the other names.
 
@@ -131,7 +131,7 @@ cat >"$run/report.md.tmp" <<-END
 
 	${of[mid-settings]}
 
-	The coefficient is the weight of the policy loss, and the paper's is 0.2. Where two methods have
+	The coefficient is the weight of the policy loss; in the paper it is 0.2. Where two methods have
 	different coefficients, their contrast also compares these.
 
 	## The primary contrasts
@@ -225,7 +225,7 @@ cat >"$run/report.md.tmp" <<-END
 
 	## What was done
 
-	- Text: the manuals of perl-doc. Of every six texts, four are for training, one is for validation
+	- Text: the manuals of perl-doc. Four of every six texts are for training, one is for validation
 	  and one for tests. Tokenizer: 2048 pieces (spm_train). DeltaNet with $(parameters) parameters.
 	- Pre-training: lessons (study-data.sh), $LESSONS and five times $SHORT short documents; then a
 	  mixture of documents, early $EARLY and plateau $PLATEAU: two in five text, two in five text with
