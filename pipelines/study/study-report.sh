@@ -63,7 +63,8 @@ chosen() {
 }
 # settings PHASE POINT: prints the chosen settings in one line, and a paragraph on those at the smallest rate
 settings() {
-	local names
+	local names right='exact answers'
+	[ "$1" != testtime ] || right='right answers'
 	echo "Settings at the point \"$2\": $(chosen "$1" "$2" | awk -F '|' '
 		{ printf "%s%s: %s", s, $1, $2 ($3 == "" ? "" : ", coefficient " $3); s = "; " }')."
 	names=$(chosen "$1" "$2" | awk -F '|' '$2 ~ /the smallest/ { printf "%s%s", s, $1; s = "; " }')
@@ -72,7 +73,7 @@ settings() {
 
 		At the point "$2", these methods chose the smallest of their learning rates: $names.
 		At such a rate training hardly changes a model, so small differences say nothing about larger
-		rates. With larger rates, none of these methods had more exact answers on validation texts.
+		rates. With larger rates, none of these methods had more $right on validation texts.
 	END
 }
 # all_settings PHASE: prints the settings at each point that has them
@@ -119,7 +120,7 @@ cat >"$run/report.md.tmp" <<-END
 
 	Differences in exact answers, in percentage points, with 95 % intervals without a correction. O is
 	the mean, and | is 0. A positive difference is in favour of the method that is named first. n is the
-	number of rollouts at a position; "The methods" below explains the other names.
+	number of rollouts at a position; "The methods" below explains the other names. * is exploratory.
 
 	${of[drawing]}
 
@@ -127,7 +128,8 @@ cat >"$run/report.md.tmp" <<-END
 
 	PLAN.md has the questions, the analysis and the reasons, and was committed before the first of these
 	seeds ran. One part was added to it later, when the figures of six seeds had been read: the
-	exploratory comparison at the same learning rate.
+	exploratory comparison at the same learning rate. The twelve seeds took 16 hours, and PLAN.md has a
+	limit of 14; "Tried and given up" has the conclusions of the seeds that 14 hours finished.
 
 	${of[mid-settings]}
 

@@ -146,7 +146,8 @@ function rate_sentence(g,    s) {
 	at_rate(g, "refine-n8")
 	s = s "; ReFINE n 8 - SFT, both at the rate of n 8: " described("points", POINTS)
 	at_rate(g, "sft")
-	print "- Exploratory, " at[g] ": " s ", both at the rate of SFT: " described("points", POINTS) "."
+	print "- Exploratory, " at[g] ", where SFT had a larger choice of rates: " s \
+		", both at the rate of SFT: " described("points", POINTS) "."
 }
 
 # Returns the largest difference in right answers between two methods that a seed has.
@@ -166,8 +167,9 @@ function most_answers(g, a, b,    i, j, k, f, d, most) {
 function conclusion_sentence(g) {
 	test_primary(g, EXACT)
 	print "- " (g == group[1] ? "Confirmatory" : "Other") " conclusion of the plan, " at[g] ": " \
-		conclusion(g) ". The numbers of right answers of ReFINE n 8 and SFT differ by at most " \
-		most_answers(g, "refine-n8", "sft") " of " ENVIRON["QUESTIONS"] " in a seed, and a true " \
+		conclusion(g) ". The total of right answers of ReFINE n 8 differs from that of SFT by at " \
+		"most " most_answers(g, "refine-n8", "sft") " of " ENVIRON["QUESTIONS"] " in any seed, and " \
+		"SFT - before is " difference(g, "sft", "start", EXACT, "points", POINTS) ". A true " \
 		"difference of " show(detectable(0.8, count, 0.05 / contrasts) * deviation[1], "points") \
 		" points would be found in 80 % of such studies."
 }
@@ -315,8 +317,8 @@ BEGIN {
 		"mid:refine-n16=mid:sft=n 16 - SFT;mid:forced=mid:sft=teacher-forced - SFT;" \
 		"mid:random-n8=mid:sft=random rewards - SFT;" \
 		"mid:sft-published=mid:sft=SFT as published - SFT;" \
-		"mid:refine-n8=rate:sft=n 8 - SFT at the rate of n 8;" \
-		"rate:refine-n8=mid:sft=n 8 - SFT at the rate of SFT"
+		"mid:refine-n8=rate:sft=n 8 - SFT, both rate of n 8 *;" \
+		"rate:refine-n8=mid:sft=n 8 - SFT, both rate of SFT *"
 	METHODS = "base:start=before;mid:sft=SFT;mid:sft-published=SFT as published;mid:refine=ReFINE, n 1;" \
 		"mid:refine-n8=ReFINE, n 8;mid:refine-n16=ReFINE, n 16;mid:random-n8=random rewards, n 8;" \
 		"mid:forced=teacher-forced"

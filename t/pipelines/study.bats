@@ -137,10 +137,14 @@ facts() {
 			# paired t-tests at 0.05 need 34 pairs for d 0.5 and 15 for d 0.8: Cohen, 80 %
 			near(power(0.5, 34, 0.05), 0.808, 1e-3); near(power(0.8, 15, 0.05), 0.821, 1e-3)
 			near(detectable(0.808, 34, 0.05), 0.5, 2e-3)
+			# a small interval has as many digits as it needs, and 0 has no sign
+			print show(0.0123, "exact-8", 0.02), show(0.0123, "exact-8", 0.06), \
+				signed(-0.00123, "points", 0.003), signed(-0.00123, "points"), \
+				signed(0.2, "exact-8"), show(0.1, "nll", 1e-9)
 		}
 	EOF
 	run -0 awk -f "$ROOT/pipelines/lib/tables.awk" -f "$P/compare.awk" -f try.awk /dev/null
-	[ -z "$output" ]
+	[ "$output" = '0.01 0.0 -0.001 0.00 +0.2 0.100000' ]
 }
 
 # exact METHOD SEED PERCENT: prints the exact answers of a method at the plateau, the same for each load
@@ -171,15 +175,16 @@ exact() {
 	# concludes WORDS FILE: the sentences of the figures end with these words
 	concludes() {
 		run -0 table sentences "$2"
-		[[ "${lines[0]}" == *"conclusion of the plan, at the plateau: $1. The numbers "* ]]
+		[[ "${lines[0]}" == *"conclusion of the plan, at the plateau: $1. The total "* ]]
 	}
 	export QUESTIONS=1000
 	concludes 'no benefit of one point or more at this scale' figures
-	[[ "${lines[0]}" == *' differ by at most 6 of 1000 in a seed, and a true difference of '* ]]
+	[[ "${lines[0]}" == *' differs from that of SFT by at most 6 of 1000 in any seed, '* ]]
 	[ "${#lines[@]}" -eq 7 ] # with two points and the same learning rate there are ten
 	[[ "$output" == *" does not differ detectably from SFT (+0.40 ± 0.50 points, Holm's p 0.148); "* ]]
 	[[ "$output" == *' gives more exact answers than random rewards '*' (+1.10 ± 0.25 points, '* ]]
 	[[ "$output" == *'- Controls: random rewards - SFT: -0.70 ± 0.25 points at the plateau; '* ]]
+	[[ "$output" == *'; teacher-forced - SFT: +0.30 ± 0.00 points at the plateau.'* ]]
 	[[ "$output" == *'SFT as published - SFT: unknown at the plateau'* ]]
 	run -0 table sentences <(sed '/random/ s/\t[^\t]*$/\t60/' figures)
 	[[ "$output" == *' gives fewer exact answers than random rewards '* ]]
@@ -202,6 +207,7 @@ exact() {
 	concludes 'ReFINE is better than SFT, and the study cannot tell why' \
 		<(sed '/forced/ s/41/42/; /random\S*\t1/ s/41$/42.1/; /random/ s/41$/42.2/' better)
 	concludes 'ReFINE makes the model return less than SFT' <(sed '/sft/ s/40$/45/' better)
+	[[ "${lines[0]}" == *' by at most 29 of 1000 in any seed, '* ]]
 	concludes 'open: the interval contains both 0 and a benefit of one point' \
 		<(sed '/sft\t1/ s/40$/44/' better)
 	# n 8 is above SFT by .9 ± .8
@@ -246,9 +252,9 @@ exact() {
 	run -0 table rate figures
 	[ -z "$output" ]
 	run -0 table drawing <(cat figures rates)
-	[[ "$output" == *'n 8 - SFT at the rate of SFT '*'O'*'|'* ]]
+	[[ "$output" == *'n 8 - SFT, both rate of SFT '*'O'*'|'* ]]
 	run -0 table drawing figures
-	[[ "$output" != *'at the rate'* ]]
+	[[ "$output" != *'both rate'* ]]
 	[[ "$output" == *'n 8 - random rewards '*'|'*'--O--'* ]]
 	# a single seed gives no interval and no contrast
 	run -0 table mid <(grep -P '\t1\t' figures)
@@ -283,6 +289,7 @@ exact() {
 	echo sft_1_0 >run/chosen/mid/plateau/sft
 	echo sft-published_2_0 >run/chosen/mid/plateau/sft-published
 	echo refine_2_0.02 >run/chosen/mid/plateau/refine
+	echo refine-n8_1_0.2 >run/chosen/mid/plateau/refine-n8
 	echo LEN=512 >run/words
 	"$P/study-report.sh" run
 	grep -qF '| ReFINE, n 8 | 45.0 |' run/report.md
@@ -294,8 +301,10 @@ exact() {
 	grep -qF '| SFT | 1 |  | 61.00 |' run/report.md
 	[ "$(grep -cF '| SFT | 2 |' run/report.md)" -eq 0 ]
 	grep -qF '"plateau": ReFINE, n 1: 2 (the largest), coefficient 0.02 (the smallest); ' run/report.md
+	grep -qF '; ReFINE, n 8: 1 (the smallest), coefficient 0.2 (the largest); ' run/report.md
 	grep -q '; SFT: 1 (the smallest); SFT as published: 2\.$' run/report.md
-	grep -q '"plateau", these methods chose the smallest of their learning rates: SFT\.$' run/report.md
+	grep -q '"plateau", these methods chose the smallest of their learning rates: ReFINE, n 8; SFT\.$' \
+		run/report.md
 	# points have their order, and a point without a method has no table
 	[ "$(grep -c '^| early |' run/report.md)" -eq 2 ]
 	grep -E '^\| (plateau|early) \| exact' run/report.md | head -n 2 | cut -d ' ' -f 2 |
