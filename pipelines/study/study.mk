@@ -62,9 +62,9 @@ export ONEDNN_MAX_CPU_ISA := AVX2
 # post-training and at test time; ASK: documents of each load, with eight questions each; TEXT: pieces of
 # text.
 LEN       = 512
-LESSONS   = $(if $(QUICK),6000,16000)
-SHORT     = $(if $(QUICK),1600,4800)
-EARLY     = 1200
+LESSONS   = $(if $(QUICK),3200,16000)
+SHORT     = $(if $(QUICK),800,4800)
+EARLY     = $(if $(QUICK),400,1200)
 PLATEAU   = $(if $(QUICK),400,6000)
 MID       = $(if $(QUICK),64,800)
 POST      = $(if $(QUICK),30,240)
