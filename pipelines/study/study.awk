@@ -333,7 +333,7 @@ BEGIN {
 		"post:refine=nested ReFINE, n 8;post:random=random rewards, n 8"
 	TESTS = "testtime:none=none;testtime:ntp=NTP;testtime:refine=ReFINE, n 8;" \
 		"testtime:random=random rewards, n 8"
-	set_titles(POSTS ";" TESTS ";" METHODS) # POSTS has another name for ReFINE n 8
+	set_titles(POSTS ";" TESTS ";" METHODS) # in POSTS the model of ReFINE n 8 is called "before"
 	ANSWERS = "answers.score=answers, %;answers.nll=answers, nats"
 }
 

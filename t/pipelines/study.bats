@@ -172,7 +172,7 @@ exact() {
 	[[ "$output" == *'| n 8 - random rewards | +1.10 ± 0.25 | 0.10 | 0.003 | 0.008 |'* ]]
 	[[ "$output" == *'| n 8 - teacher-forced | +0.10 ± 0.50 | 0.20 | 0.478 | 0.478 |'* ]]
 	# the conclusions of PLAN.md
-	# concludes WORDS FILE: the sentences of the figures end with these words
+	# concludes WORDS FILE: the first sentence of the figures has this conclusion
 	concludes() {
 		run -0 table sentences "$2"
 		[[ "${lines[0]}" == *"conclusion of the plan, at the plateau: $1. The total "* ]]
